@@ -80,6 +80,8 @@ fn by_market(world: &World, market: &Market) -> Result<toml::Table> {
         market.url
     ))?;
     config.extend(added);
+    let quoting = config.entry("quoting").or_insert_with(|| toml::Table::new().into());
+    quoting.as_table_mut().context("quoting")?.insert("delivery_seconds_promised".to_owned(), 120.into());
     let corridors = config["corridors"].as_array_mut().context("no corridors")?;
     let is_it = |corridor: &&mut toml::Value| {
         corridor["source_asset"].as_str() == Some(&source)

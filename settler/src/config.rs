@@ -299,6 +299,10 @@ impl Config {
             }
         }
         let book = self.book()?;
+        if self.corridors.iter().any(|corridor| corridor.market) && self.quoting.delivery_seconds_promised.is_none() {
+            let rule = "is needed where a corridor follows the market: without it a price stands for as long as the payer likes";
+            return Err(Error::new("quoting.delivery_seconds_promised", rule));
+        }
         let verifiers = verifiers::trusted(&self.verifiers)?;
         self.limits.check()?;
         self.claims.check()?;

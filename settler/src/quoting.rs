@@ -1,9 +1,13 @@
 //! Quoting: from a request for quotes to a signed quote or a decline.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use chrono::{SubsecRound, TimeDelta};
 use ed25519_dalek::SigningKey;
+use tokio::time::timeout;
 
 use chains_solana::program::is_too_small;
 use events::{
@@ -27,6 +31,8 @@ use crate::{
 
 /// Most quotes that are cached; an older one is made anew, with the same hash as long as the prices are the same.
 const ANSWERS_MAX: usize = 4096;
+/// How long what a price depends on may take to be read, of one destination.
+const CONDITIONS_MAX: Duration = Duration::from_millis(800);
 /// Attempts to read a balance that a delivery has outdated meanwhile.
 const BALANCE_READS_MAX: usize = 5;
 
@@ -133,9 +139,15 @@ impl Quoter {
             Err(decline) => return declined(decline),
         };
         let mut furthest = Decline::InsufficientLiquidity;
+        let mut unread = None;
         for candidate in candidates {
-            if !self.covers(rfq, &candidate, now).await? {
-                continue;
+            match self.covers(rfq, &candidate, now).await {
+                Ok(true) => {}
+                Ok(false) => continue,
+                Err(fault) => {
+                    unread = Some(fault);
+                    continue;
+                }
             }
             if let Some(Trial::Refused { reason }) = self.tried(rfq, &candidate).await {
                 tracing::debug!(auction_id = rfq.auction_id, reason, "not deliverable");
@@ -150,7 +162,7 @@ impl Quoter {
             self.answers().insert(fingerprint, signed.document().to_owned());
             return Ok(Bid::quote(signed.document()));
         }
-        declined(furthest)
+        unread.map_or_else(|| declined(furthest), Err)
     }
 
     /// The destinations that could be served, cheapest first. When none can, the reason of the destination that passed the
@@ -169,7 +181,7 @@ impl Quoter {
                 None => Err(Decline::UnsupportedCorridor),
                 Some(pricing) => match served(&self.options, rfq, destination, now) {
                     Err(decline) => Err(decline),
-                    Ok(proxy) => match self.conditions(rfq, destination, pricing, now).await {
+                    Ok(proxy) => match self.conditions_in_time(rfq, destination, pricing, now).await {
                         Ok(conditions) => {
                             let price = priced(rfq, pricing, conditions, now);
                             price.map(|price| Candidate { price, destination, proxy: proxy.clone() })
@@ -193,6 +205,18 @@ impl Quoter {
             (true, Some(fault)) => Err(fault),
             (true, None) => Ok(Err(furthest)),
         }
+    }
+
+    /// As [`Quoter::conditions`]; an auction does not wait for a node that hangs.
+    async fn conditions_in_time(
+        &self,
+        rfq: &Rfq,
+        destination: usize,
+        pricing: &Pricing,
+        now: Timestamp,
+    ) -> Result<Conditions, Transient> {
+        let read = timeout(CONDITIONS_MAX, self.conditions(rfq, destination, pricing, now)).await;
+        read.unwrap_or_else(|_| Err(Transient::unreachable("what a price depends on is not read in time")))
     }
 
     /// What the price of this destination depends on, as far as `pricing` heeds it.

@@ -147,6 +147,7 @@ fn trading(markets: &[&Market], corridor: Value, price: Value) -> Value {
         json!({"source_asset": USD_ONE, "destination_asset": ETH_TEN, "market": true, "chain_fees": false});
     merge(&mut traded, corridor);
     config["corridors"] = json!([traded]);
+    config["quoting"] = json!({"delivery_seconds_promised": 60});
     config
 }
 
@@ -427,6 +428,8 @@ fn what_cannot_be_priced_is_refused_when_the_settler_starts() {
     assert!(rule(&with(chainlink("eip155:99"), aggregator)).contains("eip155:99 is none of the EVM chains"));
     assert!(rule(&with(json!({"name": "feed-0", "kind": "chainlink"}), aggregator)).contains("chain_id is missing"));
     book(&with(chainlink("eip155:10"), aggregator));
+    let unpromised = serde_json::from_value::<Config>(base()).unwrap().options().unwrap_err();
+    assert_eq!(unpromised.key, "quoting.delivery_seconds_promised");
     for kind in ["coingecko", "binance"] {
         book(&with(json!({"name": "feed-0", "kind": kind}), "ethereum"));
     }

@@ -10,7 +10,10 @@ use anyhow::{Context, Result, ensure};
 use chrono::Utc;
 use clap::{Args as ClapArgs, Subcommand};
 use futures::future::try_join;
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::{
+    signal::unix::{Signal, SignalKind, signal},
+    task::spawn_blocking,
+};
 
 use events::Did;
 use journal_jetstream::connection::nkey;
@@ -102,9 +105,10 @@ async fn reprice_on_signal(mut hang_ups: Signal, path: PathBuf, prices: Arc<Pric
 }
 
 async fn reprice(path: &Path, prices: &Prices) -> Result<()> {
-    let config: settler::Config = config::settler(path)?;
-    // All of it: the next start would refuse the rest.
-    Ok(prices.replace(config.options()?.book).await?)
+    let path = path.to_owned();
+    // All of it: the next start would refuse the rest. Keystores take their time to be opened.
+    let read = move || anyhow::Ok(config::settler::<settler::Config>(&path)?.options()?.book);
+    Ok(prices.replace(spawn_blocking(read).await??).await?)
 }
 
 /// What the feeds say, and what comes of it.

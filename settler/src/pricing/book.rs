@@ -102,7 +102,9 @@ impl Prices {
         }
         let now = Utc::now();
         for (asset, _) in &book.assets {
-            if let Some(lack) = book.lack(asset, now).filter(|_| current.lack(asset, now).is_none()) {
+            let is_priced =
+                current.assets.iter().any(|(known, _)| known == asset) && current.lack(asset, now).is_none();
+            if let Some(lack) = book.lack(asset, now).filter(|_| is_priced) {
                 return Err(ReplaceError::Unpriced { asset: asset.clone(), lack });
             }
         }

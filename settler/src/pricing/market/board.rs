@@ -49,13 +49,14 @@ impl Board {
     /// be old.
     pub fn note(&self, source: SourceId, observation: Observation, now: Timestamp) {
         if observation.at > now + AHEAD_MAX {
-            tracing::warn!(feed = source.feed, id = source.id, at = %observation.at, "a price of a time to come is left out");
+            tracing::debug!(feed = source.feed, id = source.id, at = %observation.at, "a price of a time to come is left out");
             return;
         }
         // Inserting cannot panic half way.
         let mut latest = self.latest.write().unwrap_or_else(PoisonError::into_inner);
         let known = latest.entry(source).or_insert(observation);
-        if known.at <= observation.at {
+        // Our own clock may have been ahead of what it is now.
+        if known.at <= observation.at || known.at > now + AHEAD_MAX {
             *known = observation;
         }
     }
@@ -131,7 +132,8 @@ impl AssetPrice {
 
 impl Median {
     fn of(&self, board: &Board, now: Timestamp) -> Result<Middle, NoPrice> {
-        let is_fresh = |observation: &Observation| now - observation.at <= self.stale_after;
+        let is_fresh =
+            |observation: &Observation| observation.at <= now + AHEAD_MAX && now - observation.at <= self.stale_after;
         let said = self.sources.iter().filter_map(|source| board.latest(source)).filter(is_fresh);
         let mut prices: Vec<UnitPrice> = said.map(|observation| observation.price).collect();
         prices.sort_unstable();
@@ -251,6 +253,11 @@ mod tests {
         assert_eq!(board.latest(&source("a")).unwrap().price, dollars("100"));
         board.note(source("a"), Observation { price: dollars("50"), at: at(30) }, at(0));
         assert_eq!(board.latest(&source("a")).unwrap().price, dollars("50"));
+        // A clock that was ahead makes nothing fresh, and keeps nothing newer out.
+        board.note(source("b"), Observation { price: dollars("70"), at: at(1_000) }, at(1_000));
+        assert_eq!(AssetPrice::Median(median(1)).middle(&board, at(30)).unwrap().lower, dollars("50"));
+        board.note(source("b"), Observation { price: dollars("50"), at: at(20) }, at(20));
+        assert_eq!(board.latest(&source("b")).unwrap().price, dollars("50"));
         board.note(source("new"), Observation { price: dollars("50"), at: at(31) }, at(0));
         assert_eq!(board.latest(&source("new")), None);
     }

@@ -160,7 +160,8 @@ struct PlainPrice {
 }
 
 fn parsed<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, FeedError> {
-    serde_json::from_slice(body).map_err(|error| FeedError::Unusable(error.to_string()))
+    let unusable = |error: serde_json::Error| error.to_string().chars().take(SAID_CHARS_MAX).collect();
+    serde_json::from_slice(body).map_err(|error| FeedError::Unusable(unusable(error)))
 }
 
 fn said_of(id: &str, price: Option<UnitPrice>, at: Option<Timestamp>, hear: Hear<'_>) {
