@@ -164,8 +164,7 @@ fn deposit_fields(record: &EscrowRecord, order: &ReservationOrder) -> [(&'static
     ]
 }
 
-/// What a settler's transactions on a chain usually cost by the chain's prices of the moment, in the smallest unit of its coin. What comes back
-/// later, such as rent, is not in it.
+/// What a settler's transactions on a chain usually cost by the chain's prices of the moment, in the smallest unit of its coin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct UsualFees {
     /// A delivery of the chain's coin.

@@ -3,32 +3,12 @@ pragma solidity ^0.8.24;
 
 import {DepositAddresses} from "../src/DepositAddresses.sol";
 import {GatewayEscrow} from "../src/GatewayEscrow.sol";
+import {CoinTaker} from "./support/CoinTaker.sol";
 import {DepositAddressing} from "./support/DepositAddressing.sol";
 import {CallsOnce, HalfToken, Mute, OddApproval, TwoNames} from "./support/OddTokens.sol";
 import {OddEscrow} from "./support/OddEscrow.sol";
 import {TrickToken} from "./support/TrickToken.sol";
 import {TronUsd} from "./support/TronUsd.sol";
-
-/// @notice A payer that does with coins what it is told: takes them, refuses them, or calls somebody and sends some on.
-contract CoinPayer {
-    bool public refuses;
-    address public target;
-    bytes public data;
-    bool public succeeded;
-
-    function setRefuses(bool refuses_) external {
-        refuses = refuses_;
-    }
-
-    function setCall(address target_, bytes calldata data_) external {
-        (target, data) = (target_, data_);
-    }
-
-    receive() external payable {
-        require(!refuses, "no coins");
-        if (target != address(0)) (succeeded,) = target.call(data);
-    }
-}
 
 /// @notice Deposit addresses in tokens, for payers and with escrows that misbehave: nothing goes anywhere else, and what goes
 /// nowhere stays until it can.
@@ -294,7 +274,7 @@ contract DepositAddressesHostileTest is DepositAddressing {
     }
 
     function test_APayerThatRefusesCoins() public {
-        CoinPayer account = new CoinPayer();
+        CoinTaker account = new CoinTaker();
         DepositAddresses.Terms memory t = addressTerms(address(token));
         t.deposit.payer = address(account);
         address at = pay(t, LARGER);
@@ -313,7 +293,7 @@ contract DepositAddressesHostileTest is DepositAddressing {
     }
 
     function test_APayerThatCallsBackWhenItGetsCoins() public {
-        CoinPayer account = new CoinPayer();
+        CoinTaker account = new CoinTaker();
         DepositAddresses.Terms memory t = addressTerms(address(token));
         t.deposit.payer = address(account);
         address at = pay(t, LARGER);

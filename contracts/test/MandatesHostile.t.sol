@@ -6,31 +6,11 @@ import {GatewayEscrow} from "../src/GatewayEscrow.sol";
 import {IPermit2Allowance} from "../src/IPermit2Allowance.sol";
 import {Mandates} from "../src/Mandates.sol";
 import {BatchEscrow} from "./support/BatchEscrow.sol";
+import {CoinTaker} from "./support/CoinTaker.sol";
 import {Mandating} from "./support/Mandating.sol";
 import {CallsOnce, HalfToken, Liar, Mute, OddApproval} from "./support/OddTokens.sol";
 import {OwnAllowances} from "./support/OwnAllowances.sol";
 import {TrickToken} from "./support/TrickToken.sol";
-
-/// @notice A payer that does with coins what it is told: takes them, refuses them, or calls somebody.
-contract CoinTaker {
-    bool public refuses;
-    address public target;
-    bytes public data;
-    bool public succeeded;
-
-    function setRefuses(bool refuses_) external {
-        refuses = refuses_;
-    }
-
-    function setCall(address target_, bytes calldata data_) external {
-        (target, data) = (target_, data_);
-    }
-
-    receive() external payable {
-        require(!refuses, "no coins");
-        if (target != address(0)) (succeeded,) = target.call(data);
-    }
-}
 
 /// @notice Mandates in tokens, of payers and with escrows that misbehave, and the same words again and elsewhere: what is drawn comes
 /// into the escrow as it was signed or not at all, and nothing of one mandate is another's.

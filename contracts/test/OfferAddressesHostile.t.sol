@@ -5,31 +5,11 @@ import {DepositAddress} from "../src/DepositAddress.sol";
 import {GatewayEscrow} from "../src/GatewayEscrow.sol";
 import {OfferAddresses} from "../src/OfferAddresses.sol";
 import {AuthorizingToken, FailsWithBytes, TakesEveryCall} from "./support/AuthorizingToken.sol";
+import {CoinTaker} from "./support/CoinTaker.sol";
 import {CallsOnce, HalfToken, Liar, Mute, OddApproval, TakesAnySignature, TwoNames} from "./support/OddTokens.sol";
 import {OddEscrow} from "./support/OddEscrow.sol";
 import {OfferAddressing} from "./support/OfferAddressing.sol";
 import {TrickToken} from "./support/TrickToken.sol";
-
-/// @notice A merchant that does with coins what it is told: takes them, refuses them, or calls somebody.
-contract CoinMerchant {
-    bool public refuses;
-    address public target;
-    bytes public data;
-    bool public succeeded;
-
-    function setRefuses(bool refuses_) external {
-        refuses = refuses_;
-    }
-
-    function setCall(address target_, bytes calldata data_) external {
-        (target, data) = (target_, data_);
-    }
-
-    receive() external payable {
-        require(!refuses, "no coins");
-        if (target != address(0)) (succeeded,) = target.call(data);
-    }
-}
 
 /// @notice Offers in tokens, of merchants and with escrows that misbehave: a buyer's money is deposited as it was signed or stays with
 /// the buyer, and what lies at an address goes to its merchant or nowhere.
@@ -342,7 +322,7 @@ contract OfferAddressesHostileTest is OfferAddressing {
     }
 
     function test_AMerchantThatRefusesCoins() public {
-        (Sale memory s, CoinMerchant account) = coinMerchant();
+        (Sale memory s, CoinTaker account) = coinMerchant();
         address at = addressBy(s.offer);
         vm.deal(at, 1 ether);
         account.setRefuses(true);
@@ -359,7 +339,7 @@ contract OfferAddressesHostileTest is OfferAddressing {
     }
 
     function test_AMerchantThatCallsBackWhenItGetsCoins() public {
-        (Sale memory s, CoinMerchant account) = coinMerchant();
+        (Sale memory s, CoinTaker account) = coinMerchant();
         address at = addressBy(s.offer);
         vm.deal(at, 1 ether);
         account.setCall(address(offers), abi.encodeCall(offers.collect, (s.offer, address(0))));
@@ -376,8 +356,8 @@ contract OfferAddressesHostileTest is OfferAddressing {
         assertPaid(address(stable), 0, CAP);
     }
 
-    function coinMerchant() private returns (Sale memory s, CoinMerchant account) {
-        account = new CoinMerchant();
+    function coinMerchant() private returns (Sale memory s, CoinTaker account) {
+        account = new CoinTaker();
         OfferAddresses.Offer memory o = offer();
         o.merchant = address(account);
         s = saleOf(o);

@@ -6,32 +6,15 @@ import {DepositAddresses} from "../src/DepositAddresses.sol";
 import {GatewayEscrow} from "../src/GatewayEscrow.sol";
 import {PaymentBatches} from "../src/PaymentBatches.sol";
 import {BatchPaying} from "./support/BatchPaying.sol";
+import {CoinTaker} from "./support/CoinTaker.sol";
 import {CallsOnce, HalfToken, Liar, Mute, OddApproval, TwoNames} from "./support/OddTokens.sol";
 import {TrickToken} from "./support/TrickToken.sol";
 
 /// @notice A payer that takes whatever signature is brought, and does with coins what it is told: takes them, refuses them, or calls
 /// somebody.
-contract CoinPayer {
-    bool public refuses;
-    address public target;
-    bytes public data;
-    bool public succeeded;
-
-    function setRefuses(bool refuses_) external {
-        refuses = refuses_;
-    }
-
-    function setCall(address target_, bytes calldata data_) external {
-        (target, data) = (target_, data_);
-    }
-
+contract CoinPayer is CoinTaker {
     function isValidSignature(bytes32, bytes calldata) external pure returns (bytes4) {
         return this.isValidSignature.selector;
-    }
-
-    receive() external payable {
-        require(!refuses, "no coins");
-        if (target != address(0)) (succeeded,) = target.call(data);
     }
 }
 

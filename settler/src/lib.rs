@@ -27,12 +27,12 @@ mod agent;
 mod agent_metrics;
 mod attestations;
 mod balances;
-mod fees;
 mod nats;
 mod outcome;
 mod recent;
 mod reverts;
 mod settlement;
+mod single_flight;
 
 pub use agent::{Error, Settler};
 pub use config::{Config, Options};

@@ -7,11 +7,13 @@ use std::{
 
 use chrono::{SubsecRound, TimeDelta};
 use ed25519_dalek::SigningKey;
+use futures::{future::join_all, try_join};
 use tokio::time::timeout;
 
+use chains::settler::{DeliveryChain, UsualFees};
 use chains_solana::program::is_too_small;
 use events::{
-    Account, Amount, Hash32, PaymentId,
+    Account, Amount, ChainId, Hash32, PaymentId,
     quote::{Quote, SignedQuote},
     time::{Timestamp, from_unix_seconds, unix_seconds},
 };
@@ -22,17 +24,19 @@ use crate::{
     balances::Balances,
     chain_registry::Chains,
     config::{LimitsConfig, Options},
-    fees::Fees,
     inventory::{Inventory, Need, Refusal},
-    pricing::{Conditions, Prices, Pricing, Unpriced},
+    pricing::{Book, Conditions, Prices, Pricing, Unpriced},
     recent::RecentMap,
+    single_flight::SingleFlight,
     trials::{Bulkhead, Trial, Trials},
 };
 
 /// Most quotes that are cached; an older one is made anew, with the same hash as long as the prices are the same.
 const ANSWERS_MAX: usize = 4096;
-/// How long what a price depends on may take to be read, of one destination.
-const CONDITIONS_MAX: Duration = Duration::from_millis(800);
+/// How long what a price depends on may take to be read.
+const CONDITIONS_MAX: Duration = Duration::from_secs(2);
+/// Longest age of what a chain asks for transactions: prices of gas move by the block, and not by the request.
+const FEES_AGE_MAX: Duration = Duration::from_secs(5);
 /// Attempts to read a balance that a delivery has outdated meanwhile.
 const BALANCE_READS_MAX: usize = 5;
 
@@ -95,6 +99,26 @@ struct Candidate {
     proxy: Account,
 }
 
+/// Why a destination, or none of them, can be served.
+enum Unserved {
+    /// The settler does not quote.
+    Declined(Decline),
+    /// It may, but for what could not be read.
+    Unread(Transient),
+}
+
+impl From<Decline> for Unserved {
+    fn from(decline: Decline) -> Self {
+        Self::Declined(decline)
+    }
+}
+
+impl From<Transient> for Unserved {
+    fn from(fault: Transient) -> Self {
+        Self::Unread(fault)
+    }
+}
+
 /// Answers requests for quotes.
 pub struct Quoter {
     options: Arc<Options>,
@@ -104,7 +128,7 @@ pub struct Quoter {
     trials: Arc<Trials>,
     prices: Arc<Prices>,
     balances: Balances,
-    fees: Fees,
+    fees: SingleFlight<ChainId, UsualFees>,
     /// The quotes' documents by the fingerprint of their request.
     answers: Mutex<RecentMap<Hash32, String>>,
 }
@@ -120,7 +144,7 @@ impl Quoter {
         prices: Arc<Prices>,
     ) -> Self {
         let answers = Mutex::new(RecentMap::new(ANSWERS_MAX));
-        let (balances, fees) = (Balances::default(), Fees::default());
+        let (balances, fees) = (Balances::default(), SingleFlight::new(FEES_AGE_MAX));
         Self { options, key, chains, inventory, trials, prices, balances, fees, answers }
     }
 
@@ -134,9 +158,10 @@ impl Quoter {
             return Ok(Bid::quote(document.clone()));
         }
         let declined = |decline: Decline| Ok(Bid::decline(decline.code()));
-        let candidates = match self.candidates(rfq, now).await? {
+        let candidates = match self.candidates(rfq, now).await {
             Ok(candidates) => candidates,
-            Err(decline) => return declined(decline),
+            Err(Unserved::Declined(decline)) => return declined(decline),
+            Err(Unserved::Unread(fault)) => return Err(fault),
         };
         let mut furthest = Decline::InsufficientLiquidity;
         let mut unread = None;
@@ -167,56 +192,47 @@ impl Quoter {
 
     /// The destinations that could be served, cheapest first. When none can, the reason of the destination that passed the
     /// most checks.
-    async fn candidates(&self, rfq: &Rfq, now: Timestamp) -> Result<Result<Vec<Candidate>, Decline>, Transient> {
+    async fn candidates(&self, rfq: &Rfq, now: Timestamp) -> Result<Vec<Candidate>, Unserved> {
         let is_its = |payment_id: &PaymentId| is_reassignment_auction(&rfq.auction_id, payment_id);
         if rfq.escrowed.is_some() && !rfq.payment_id.as_ref().is_some_and(is_its) {
-            return Ok(Err(Decline::InvalidReassignment));
+            return Err(Decline::InvalidReassignment.into());
         }
         let book = self.prices.current();
+        let destinations = 0..rfq.terms.destination().len();
+        let all = join_all(destinations.map(|destination| self.candidate(&book, rfq, destination, now))).await;
         let (mut found, mut unread) = (Vec::new(), None);
         let mut furthest = Decline::UnsupportedCorridor;
-        for (destination, target) in rfq.terms.destination().iter().enumerate() {
-            let corridor = (rfq.terms.source.asset().clone(), target.asset().clone());
-            let candidate = match book.corridors.get(&corridor) {
-                None => Err(Decline::UnsupportedCorridor),
-                Some(pricing) => match served(&self.options, rfq, destination, now) {
-                    Err(decline) => Err(decline),
-                    Ok(proxy) => match self.conditions_in_time(rfq, destination, pricing, now).await {
-                        Ok(conditions) => {
-                            let price = priced(rfq, pricing, conditions, now);
-                            price.map(|price| Candidate { price, destination, proxy: proxy.clone() })
-                        }
-                        // A chain that does not answer keeps no other from being delivered on.
-                        Err(fault) => {
-                            unread = Some(fault);
-                            Err(Decline::TemporarilyUnavailable)
-                        }
-                    },
-                },
-            };
+        for candidate in all {
             match candidate {
                 Ok(candidate) => found.push(candidate),
-                Err(decline) => furthest = furthest.max(decline),
+                Err(Unserved::Declined(decline)) => furthest = furthest.max(decline),
+                // A chain that does not answer keeps no other from being delivered on.
+                Err(Unserved::Unread(fault)) => unread = Some(fault),
             }
         }
         found.sort_by_key(|candidate| (candidate.price, candidate.destination));
         match (found.is_empty(), unread) {
-            (false, _) => Ok(Ok(found)),
-            (true, Some(fault)) => Err(fault),
-            (true, None) => Ok(Err(furthest)),
+            (false, _) => Ok(found),
+            (true, Some(fault)) => Err(fault.into()),
+            (true, None) => Err(furthest.into()),
         }
     }
 
-    /// As [`Quoter::conditions`]; an auction does not wait for a node that hangs.
-    async fn conditions_in_time(
+    async fn candidate(
         &self,
+        book: &Book,
         rfq: &Rfq,
         destination: usize,
-        pricing: &Pricing,
         now: Timestamp,
-    ) -> Result<Conditions, Transient> {
-        let read = timeout(CONDITIONS_MAX, self.conditions(rfq, destination, pricing, now)).await;
-        read.unwrap_or_else(|_| Err(Transient::unreachable("what a price depends on is not read in time")))
+    ) -> Result<Candidate, Unserved> {
+        let assets = (rfq.terms.source.asset().clone(), rfq.terms.destination()[destination].asset().clone());
+        let pricing = book.corridors.get(&assets).ok_or(Decline::UnsupportedCorridor)?;
+        let proxy = served(&self.options, rfq, destination, now)?.clone();
+        // An auction does not wait for a node that hangs.
+        let conditions = timeout(CONDITIONS_MAX, self.conditions(rfq, destination, pricing, now)).await;
+        let late = |_| Transient::unreachable("what a price depends on is not read in time");
+        let price = priced(rfq, pricing, conditions.map_err(late)??, now)?;
+        Ok(Candidate { price, destination, proxy })
     }
 
     /// What the price of this destination depends on, as far as `pricing` heeds it.
@@ -228,22 +244,25 @@ impl Quoter {
         now: Timestamp,
     ) -> Result<Conditions, Transient> {
         let (source, target) = (rfq.terms.source.asset(), rfq.terms.destination()[destination].asset());
-        let mut conditions = Conditions::default();
         let (Some(escrows), Some(deliveries)) = (self.chains.get(source.chain()), self.chains.get(target.chain()))
         else {
-            return Ok(conditions);
+            return Ok(Conditions::default());
         };
-        if pricing.heeds_inventory() {
+        let free = async {
+            if !pricing.heeds_inventory() {
+                return Ok(None);
+            }
             let funds = self.balances.recent(&**deliveries, target, &self.inventory).await?;
-            conditions.free = Some(self.inventory.free(target, funds, now));
-        }
-        if pricing.chain_fees.is_some() {
-            let delivery = self.fees.recent(target.chain(), &**deliveries).await?;
-            let release = self.fees.recent(source.chain(), &**escrows).await?;
-            conditions.delivery_fee = Some(delivery.of_delivery(target));
-            conditions.release_fee = Some(release.release);
-        }
-        Ok(conditions)
+            Ok::<_, Transient>(Some(self.inventory.free(target, funds, now)))
+        };
+        let fees = async |id: &ChainId, chain: &Arc<dyn DeliveryChain>| match pricing.chain_fees {
+            None => Ok(None),
+            Some(_) => self.fees.get(id, |_| true, chain.usual_fees()).await.map(Some),
+        };
+        let (free, delivery, release) =
+            try_join!(free, fees(target.chain(), deliveries), fees(source.chain(), escrows))?;
+        let delivery_fee = delivery.map(|fees| fees.of_delivery(target));
+        Ok(Conditions { free, delivery_fee, release_fee: release.map(|fees| fees.release) })
     }
 
     /// Whether enough tokens are free. For a payment that its payer signed they are held for the quote's firm time; for

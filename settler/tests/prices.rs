@@ -395,6 +395,16 @@ fn what_cannot_be_priced_is_refused_when_the_settler_starts() {
     says("/feeds/0/name", json!("other"), "there is no feed feed-0");
     says("/feeds/0/name", json!(""), "name must have 1 to");
     says("/feeds", json!([market("https://a.example"), market("https://b.example")]), "feed-0 stands twice");
+    says("/feeds/0/chain_id", json!("eip155:1"), "chain_id is for aggregators");
+    let mut twice = base();
+    twice["feeds"]
+        .as_array_mut()
+        .unwrap()
+        .push(json!({"name": "other", "kind": "http", "url": "https://prices.example/v2"}));
+    twice["prices"][0]["sources"].as_array_mut().unwrap().push(json!({"feed": "other", "id": "ETH"}));
+    assert!(rule(&twice).contains("prices.example is asked twice, and is one source"));
+    let ids = json!([{"feed": "feed-0", "id": "ETH"}, {"feed": "feed-0", "id": "ETH-2"}]);
+    says("/prices/0/sources", ids, "prices.example is asked twice");
     says("/prices/0/sources", json!([]), "fixed, or 1 to 16 sources");
     says("/prices/0/fixed", json!("1"), "either fixed or sources");
     says("/prices/0/sources_min", json!(2), "sources_min must be 1 to 1");

@@ -121,7 +121,7 @@ pub fn main() -> ExitCode {
     let cli = Cli::parse();
     let default_level = match &cli.command {
         Command::Serve { .. } | Command::Verifier { .. } => "info",
-        Command::Settler(args) if !args.shows_id() => "info",
+        Command::Settler(args) if !args.is_query() => "info",
         Command::Selector(args) if !args.shows_id() => "info",
         Command::Selector(_)
         | Command::Settler(_)
@@ -167,7 +167,7 @@ async fn run(command: Command, logs: Logs) -> Result<ExitCode> {
     match &command {
         // Their configuration says where traces go.
         Command::Serve { .. } | Command::Verifier { .. } => {}
-        Command::Settler(args) if !args.shows_id() => {}
+        Command::Settler(args) if !args.is_query() => {}
         _ => logs.start(),
     }
     match command {

@@ -51,7 +51,7 @@ enum Command {
 
 impl Args {
     /// Whether something is to be shown, and nothing run.
-    pub fn shows_id(&self) -> bool {
+    pub fn is_query(&self) -> bool {
         self.command.is_some()
     }
 }

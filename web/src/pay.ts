@@ -10,7 +10,7 @@ import { servedAsset } from './format.js';
 import { gateway } from './gateway.js';
 import type { Source } from './link.js';
 import { isPaidBy, type Purchase, quotesOf, requestOf } from './order.js';
-import { PaidElsewhere } from './problems.js';
+import { isForeign, isUnknownPayment, PaidElsewhere } from './problems.js';
 import { inPlaceOf } from './signatures.js';
 import { forget, keep, kept, type Kept, noteAccepted, noteSent, sentUntil } from './store.js';
 import type { OpenWallet } from './wallets/index.js';
@@ -156,7 +156,7 @@ async function signed(
         noteAccepted(subject, paymentId);
         return paymentId;
       }
-      forget(subject, paymentId);
+      if (!isForeign(error)) forget(subject, paymentId);
     }
     throw error;
   }
@@ -172,14 +172,14 @@ export async function existing(purchase: Purchase, paymentId: string): Promise<'
   try {
     await gateway.status(paymentId);
   } catch (error) {
-    if (error instanceof GatewayError && error.status === 404) return undefined;
+    if (isUnknownPayment(error)) return undefined;
     throw error;
   }
   let isSame: boolean | undefined;
   try {
     isSame = isPaidBy(purchase, (await gateway.timeline(paymentId)).entries);
   } catch (error) {
-    if (!(error instanceof GatewayError) || error.status !== 404) throw error;
+    if (!isUnknownPayment(error)) throw error;
   }
   if (isSame === undefined) throw new NoAnswer(`the timeline of ${paymentId} does not show its order yet`);
   return isSame ? 'same' : 'other';
@@ -220,7 +220,7 @@ export async function resume(purchase: Purchase, payment: Kept): Promise<string 
     noteAccepted(subject, paymentId);
     return paymentId;
   } catch (error) {
-    if (!(error instanceof GatewayError) || error.status === 429 || error.status >= 500) throw error;
+    if (!(error instanceof GatewayError) || error.status === 429 || error.status >= 500 || isForeign(error)) throw error;
     if (await taken()) return paymentId;
     forget(subject, paymentId);
     return undefined;

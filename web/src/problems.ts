@@ -4,6 +4,12 @@ import { GatewayError, NoAnswer, StaleAddress, UsageError, VerificationError, Wa
 import { chainName } from './chains.js';
 import { t, type TextName } from './texts.js';
 
+/** Whether something in front of the gateway answered, or it gave no reason: that refuses nothing. */
+export const isForeign = (error: GatewayError): boolean => error.code.startsWith('HTTP_');
+
+/** Whether the gateway itself says that it has no such payment. A 404 of something in front of it says nothing of a payment. */
+export const isUnknownPayment = (error: unknown): boolean => error instanceof GatewayError && error.code === 'PAYMENT_NOT_FOUND';
+
 export interface ProblemText {
   text: string;
   code?: string;

@@ -83,8 +83,8 @@ function allowance() {
 
 let browser;
 let server;
-/** What the gateway asks to be signed, and the awards that it was sent. */
-const said = { prepared: undefined, awards: [] };
+/** What the gateway asks to be signed, the awards that it was sent, and whether something in front of it answers for payments. */
+const said = { prepared: undefined, awards: [], isAway: false };
 before(async () => {
   browser = await launch();
   server = await gateway();
@@ -121,6 +121,7 @@ async function gateway() {
     let body = '';
     for await (const chunk of asked) body += chunk;
     const url = new URL(asked.url, 'http://gateway');
+    if (said.isAway && /\/(award|status|timeline)$/.test(url.pathname)) return void answer.writeHead(404, { 'content-type': 'application/json' }).end('{"error":"no such host"}');
     const given = answers[`${asked.method} ${url.pathname}`]?.(url, body);
     const isText = typeof given === 'string';
     answer.setHeader('content-type', !isText ? 'application/json' : url.pathname.endsWith('.js') ? 'text/javascript' : 'text/html');
@@ -193,6 +194,21 @@ test('a token that gives allowances by a signature is paid with by two, in their
   assert.ok(!wallet.asked.includes('eth_sendTransaction') && !wallet.asked.includes('eth_call'), String(wallet.asked));
   await checkAward(wallet);
   assert.deepEqual([faults, foreign], [[], []]);
+  await context.close();
+});
+
+test('a 404 that is not the gateway’s drops nothing of what was signed, which goes in later', async () => {
+  const { page, wallet, signed, context } = await connected(authorization());
+  said.isAway = true;
+  await pay(page);
+  const again = page.getByRole('button', { name: 'Try again' });
+  await again.waitFor();
+  assert.deepEqual([said.awards, signed.length], [[], 1]);
+  said.isAway = false;
+  await again.click();
+  await handedIn(page);
+  await checkAward(wallet);
+  assert.equal(signed.length, 1);
   await context.close();
 });
 

@@ -1,9 +1,7 @@
 //! Payments under a mandate (ADR 159): what a merchant asks for and what is deposited of it, on a real chain.
 
-use std::slice::from_ref;
-
 use alloy::primitives::{Bytes, U256};
-use anyhow::{Result, bail, ensure};
+use anyhow::{Result, ensure};
 use serde_json::json;
 
 use chains::auditor::{Audit, Discrepancy, Kind};
@@ -17,7 +15,7 @@ use events::{
     Account, Hash32,
     event::{Authorization, Mandate, MandateCharge},
 };
-use sagas::ports::{Chains, DepositOrder, DepositState, PrepareError};
+use sagas::ports::{Chains, DepositOrder, PrepareError};
 
 use crate::support::{CAP, DELIVERED, DEPTH, Payment, World, key, sign, text};
 
@@ -63,17 +61,6 @@ fn charge(payment: &Payment) -> &MandateCharge {
     }
 }
 
-async fn drawn(world: &World, payment: &Payment) -> Result<u64> {
-    let order = payment.deposit();
-    let prepared = world.chains.prepare_deposit(&order, 1).await?;
-    world.chains.broadcast(&prepared).await?;
-    world.source.mine(1 + DEPTH).await?;
-    match world.chains.deposit_state(&order, from_ref(&prepared)).await? {
-        DepositState::Secured(secured) => Ok(secured.amount.get().to()),
-        other => bail!("not secured: {other:?}"),
-    }
-}
-
 /// Whether another attempt is: the first is answered as it was, where there was one.
 async fn is_refused(world: &World, order: &DepositOrder, what: &str) -> Result<()> {
     let prepared = world.chains.prepare_deposit(order, 2).await;
@@ -88,8 +75,8 @@ async fn a_period_is_drawn_up_to_its_amount_and_nothing_once_the_payer_ends_it()
     let other = Mandate { salt: Hash32([4; 32]), ..mandate.clone() };
     let [one, two, three] = ["one", "two", "three"].map(|id| asked(&world, &mandate, id));
     let (one, two, three) = (one?, two?, three?);
-    assert_eq!(drawn(&world, &one).await?, CAP);
-    assert_eq!(drawn(&world, &two).await?, CAP);
+    assert_eq!(world.secure(&one).await?, CAP);
+    assert_eq!(world.secure(&two).await?, CAP);
     assert_eq!(world.source.balance(&world.payer).await?, before - 2 * CAP);
     is_refused(&world, &three.deposit(), "a third payment of the hour").await?;
 
@@ -178,6 +165,6 @@ async fn no_payment_is_deposited_or_proven_but_as_it_was_asked_for() -> Result<(
         is_refused(&world, forged, what).await?;
     }
     // As it was asked for, it is deposited.
-    assert_eq!(drawn(&world, &payment).await?, CAP);
+    assert_eq!(world.secure(&payment).await?, CAP);
     is_refused(&world, &payment.deposit(), "an id is deposited once").await
 }

@@ -56,17 +56,6 @@ fn permit(payment: &Payment) -> &BatchPermit {
     }
 }
 
-async fn secure(world: &World, payment: &Payment) -> Result<u64> {
-    let order = payment.deposit();
-    let prepared = world.chains.prepare_deposit(&order, 1).await?;
-    world.chains.broadcast(&prepared).await?;
-    world.source.mine(1 + DEPTH).await?;
-    match world.chains.deposit_state(&order, from_ref(&prepared)).await? {
-        DepositState::Secured(secured) => Ok(secured.amount.get().to()),
-        other => bail!("not secured: {other:?}"),
-    }
-}
-
 async fn at_address(world: &World, payment: &Payment) -> Result<u64> {
     let held = world.source.dev.token_balance(&world.source.token, permit(payment).address.as_str()).await?;
     Ok(held.to())
@@ -88,7 +77,7 @@ async fn the_first_deposit_draws_the_batch_and_what_is_left_of_it_comes_back_in_
     };
     assert_eq!(secured.amount.to_string(), CAP.to_string(), "the award asks for {PRICE}");
     assert_eq!(world.source.balance(&world.payer).await?, before - 5 * CAP, "all of it is drawn at once");
-    assert_eq!(secure(&world, two).await?, CAP);
+    assert_eq!(world.secure(two).await?, CAP);
     assert_eq!(at_address(&world, one).await?, 3 * CAP);
     assert!(payment_batches::is_drawn(&world.source.node, &permit(one).address).await?);
     // An id is deposited once.

@@ -253,7 +253,7 @@ async fn one_that_somebody_else_brought_is_found_and_the_gateways_is_given_up() 
     let TransactionState::Dead { evidence } = state else { bail!("{state:?}") };
     assert!(evidence.contains(&ours.transaction_hash), "{evidence}");
     // Its nonce is used, and nothing waits behind it.
-    world.secure(&world.payment("next")?).await
+    world.secure(&world.payment("next")?).await.map(drop)
 }
 
 #[tokio::test]

@@ -90,7 +90,7 @@ async fn a_release_of_the_settlers_that_comes_first_is_found_and_the_gateways_is
     let state = world.chains.transaction_state(from_ref(&prepared)).await?;
     let TransactionState::Dead { evidence } = state else { bail!("{state:?}") };
     assert!(evidence.contains(&prepared.transaction_hash), "{evidence}");
-    world.secure(&world.payment("next")?).await
+    world.secure(&world.payment("next")?).await.map(drop)
 }
 
 /// The journal has the terms, so a gateway that was started anew needs no node that still tells the events of its deposits.

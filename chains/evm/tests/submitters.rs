@@ -327,7 +327,7 @@ async fn without_coins_no_nonce_is_taken() -> Result<()> {
     assert!(fault.to_string().contains("has the coins"), "{fault}");
     assert!(world.ledger.open(&submitter_account(&world, &world.submitter)).await?.is_empty());
     world.source.dev.fund(&text(&world.submitter), U256::from(10).pow(U256::from(20))).await?;
-    world.secure(&payment).await
+    world.secure(&payment).await.map(drop)
 }
 
 #[tokio::test]
@@ -428,5 +428,5 @@ async fn an_account_that_runs_low_is_told_before_it_is_dry() -> Result<()> {
     assert_eq!((low.low, low.deposits_left, low.balance), (true, 70, deposit * U256::from(70)));
     assert_eq!(low.chain_id, world.source.config.common.chain_id);
     // Such an account still pays, and has the coins for exits left.
-    world.secure(&world.payment("order")?).await
+    world.secure(&world.payment("order")?).await.map(drop)
 }

@@ -242,7 +242,7 @@ async fn a_signed_allowance_comes_with_the_deposit() -> Result<()> {
     let spend = spend(&world, "third", Scheme::EvmPermit2Escrow)?;
     let (authorization, escrow) = authorize(&spend, &signed(&spend, &world.payer)?)?;
     let payment = world.awarded(spend, authorization, escrow)?;
-    world.secure(&payment).await
+    world.secure(&payment).await.map(drop)
 }
 
 /// Whoever sees it may bring it first; the allowance is there then all the same.

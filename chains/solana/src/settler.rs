@@ -49,6 +49,8 @@ const RELEASE_UNITS: u64 = 51_000;
 /// Lamports for a signature, and how many a release has: the settler's own, and those of a set of three verifiers.
 const SIGNATURE_LAMPORTS: u64 = 5_000;
 const RELEASE_SIGNATURES: u64 = 4;
+/// Rent of a delivery's record. The program gives it back from 30 days after the promised time on, to who asks for it; nobody does by himself.
+const RECORD_LAMPORTS: u64 = 2_192_400;
 /// Rent of the token account that a delivery makes where the recipient has none.
 const TOKEN_ACCOUNT_LAMPORTS: u64 = 2_039_280;
 /// Millionths of a lamport in one.
@@ -302,8 +304,8 @@ impl DeliveryChain for SettlerChain {
         Ok(released)
     }
 
-    /// By what recent transactions offered for their compute units. A token's recipient is taken for one without an account. The rent of the
-    /// delivery's record comes back.
+    /// By what recent transactions offered for their compute units. The rent of the delivery's record is in it, and a token's recipient is
+    /// taken for one without an account.
     async fn usual_fees(&self) -> Result<UsualFees, Transient> {
         let recent = Broadcaster::of(self.node()).recent_fees(&[]).await?;
         let of = |signatures: u64, units: u64| {
@@ -311,7 +313,7 @@ impl DeliveryChain for SettlerChain {
             let offered = u64::from(units).saturating_mul(price).div_ceil(MILLIONTHS);
             U256::from(offered.saturating_add(signatures * SIGNATURE_LAMPORTS))
         };
-        let delivery = of(1, DELIVERY_UNITS);
+        let delivery = of(1, DELIVERY_UNITS) + U256::from(RECORD_LAMPORTS);
         Ok(UsualFees {
             coin_delivery: delivery,
             token_delivery: delivery + U256::from(TOKEN_ACCOUNT_LAMPORTS),

@@ -22,7 +22,7 @@ use sagas::ports::Transient;
 
 pub use self::{
     pool::{Pool, Settings},
-    report::{NodeOutcome, NodeReport, origin},
+    report::{NodeOutcome, NodeReport, is_loopback, origin, voter},
 };
 
 /// What one answer says beside another one to the same question.

@@ -1,6 +1,6 @@
 //! Node report: what one node of a chain answers, for whoever checks a configuration.
 
-use url::Url;
+use url::{Host, Url};
 
 /// What one node said when it was looked at.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,8 +32,18 @@ pub fn origin(url: &str) -> Option<String> {
     Url::parse(url).ok().filter(Url::has_host).map(|url| url.origin().ascii_serialization())
 }
 
+/// Whether nobody on a network can read what is sent to `url`: it does not leave this machine.
+pub fn is_loopback(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Domain(name)) => name == "localhost",
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    }
+}
+
 /// Whose word a node at `url` gives: nodes of one host and port are one, by whatever scheme, path or key they are reached.
-pub(super) fn voter(url: &str) -> String {
+pub fn voter(url: &str) -> String {
     let Some(url) = Url::parse(url).ok().filter(Url::has_host) else { return url.to_owned() };
     let host = url.host_str().unwrap_or_default().trim_end_matches('.').to_ascii_lowercase();
     match url.port() {

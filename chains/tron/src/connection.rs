@@ -20,7 +20,7 @@ use tokio::time::Instant;
 
 use chains::{
     config::{ApiKey, NodeConfig},
-    nodes::NodeReport,
+    nodes::{NodeReport, is_loopback},
 };
 use events::{ChainId, Family};
 use sagas::ports::Transient;
@@ -30,7 +30,7 @@ pub use error::ConnectError;
 use super::{
     nodes::Nodes,
     query::{AccountResources, Answer, Block, BlockInfos, BroadcastError, Header, Info, Prices, State, Trial, Tried},
-    rpc::{Rpc, base, is_loopback},
+    rpc::{Rpc, base},
     transport::{ClientError, Transport},
 };
 

@@ -9,7 +9,7 @@ use std::{
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 use tokio::time::Instant;
-use url::{Host, Url};
+use url::Url;
 
 use chains::{config::ApiKey, single_flight::SingleFlight};
 use sagas::ports::Transient;
@@ -175,16 +175,6 @@ pub(super) fn parsed<R: DeserializeOwned>(place: &str, answer: &[u8]) -> Result<
         let text = format!("{place}: unreadable answer: {}", shortened(&error.to_string()));
         Fault::Unanswered(Transient::unreachable(text))
     })
-}
-
-/// Whether nobody on a network can read what is sent there.
-pub(super) fn is_loopback(url: &Url) -> bool {
-    match url.host() {
-        Some(Host::Domain(name)) => name == "localhost",
-        Some(Host::Ipv4(address)) => address.is_loopback(),
-        Some(Host::Ipv6(address)) => address.is_loopback(),
-        None => false,
-    }
 }
 
 /// The address under which the calls are; in words why `text` is none.

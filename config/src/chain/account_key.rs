@@ -6,8 +6,9 @@ use serde::{
     Deserialize, Deserializer,
     de::{self, Error as _, MapAccess, SeqAccess, value::MapAccessDeserializer},
 };
-use url::{Host, Url};
+use url::Url;
 
+use chains::nodes::is_loopback;
 use chains_solana::authorization::wallet_key;
 use events::{Account, Family};
 
@@ -211,16 +212,6 @@ fn address(key: &str, text: &str) -> Result<Url, Error> {
 
 fn has_password(url: &Url) -> bool {
     !url.username().is_empty() || url.password().is_some()
-}
-
-/// Whether what is sent there does not leave this machine.
-fn is_loopback(url: &Url) -> bool {
-    match url.host() {
-        Some(Host::Domain(name)) => name == "localhost",
-        Some(Host::Ipv4(address)) => address.is_loopback(),
-        Some(Host::Ipv6(address)) => address.is_loopback(),
-        None => false,
-    }
 }
 
 impl<'de> Deserialize<'de> for AccountKey {

@@ -1,14 +1,17 @@
 //! `[[feeds]]` and `[[prices]]`: who says what assets are worth, and when that is good enough.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, HashSet},
     fmt,
     sync::Arc,
     time::Duration,
 };
 
 use alloy::primitives::Address;
-use chains::config::ChainConfig;
+use chains::{
+    config::ChainConfig,
+    nodes::{is_loopback, voter},
+};
 use chains_evm::node::Node;
 use chrono::TimeDelta;
 use events::{AssetId, ChainId, Family};
@@ -17,7 +20,6 @@ use reqwest::{
     header::{HeaderMap, HeaderName, HeaderValue},
 };
 use serde::Deserialize;
-use url::Host;
 
 use super::{Config, Error};
 use crate::pricing::market::{
@@ -237,7 +239,7 @@ fn asset_price(price: &PriceConfig, feeds: &mut [(&FeedConfig, Vec<String>)]) ->
     if !(1..=DEVIATION_BPS_MAX).contains(&price.deviation_bps) {
         return Err(wrong(format!("deviation_bps must be 1 to {DEVIATION_BPS_MAX}")));
     }
-    let mut sources = Vec::with_capacity(count);
+    let (mut sources, mut providers) = (Vec::with_capacity(count), HashSet::new());
     for source in &price.sources {
         let (feed, ids) = feeds
             .iter_mut()
@@ -248,8 +250,10 @@ fn asset_price(price: &PriceConfig, feeds: &mut [(&FeedConfig, Vec<String>)]) ->
         }
         let id = feed.kind.id(&source.id).ok_or_else(|| wrong(format!("{} has no {}", feed.name, source.id)))?;
         let found = SourceId { feed: feed.name.clone(), id };
-        if sources.contains(&found) {
-            return Err(wrong(format!("{} of {} stands twice", source.id, feed.name)));
+        // Of one provider two names are one word.
+        let provider = provider(feed);
+        if !providers.insert(provider.clone()) {
+            return Err(wrong(format!("{provider} is asked twice, and is one source")));
         }
         if !ids.contains(&found.id) {
             ids.push(found.id.clone());
@@ -260,7 +264,28 @@ fn asset_price(price: &PriceConfig, feeds: &mut [(&FeedConfig, Vec<String>)]) ->
     Ok(AssetPrice::Median(Median { sources, least, stale_after, deviation_bps: price.deviation_bps }))
 }
 
+/// Whose word a feed is: that of a host, or of a chain's nodes.
+fn provider(feed: &FeedConfig) -> String {
+    let usual = feed.kind.shape().and_then(Shape::usual_url);
+    match (&feed.chain_id, feed.url.as_deref().or(usual)) {
+        (Some(chain), None) => chain.to_string(),
+        (_, Some(url)) => voter(url),
+        (None, None) => feed.name.clone(),
+    }
+}
+
 impl FeedKind {
+    /// Whose answers are read, of a feed that is asked over HTTP.
+    fn shape(self) -> Option<Shape> {
+        match self {
+            Self::CoinGecko => Some(Shape::CoinGecko),
+            Self::Binance => Some(Shape::Binance),
+            Self::Pyth => Some(Shape::Pyth),
+            Self::Http => Some(Shape::Plain),
+            Self::Chainlink | Self::WebSocket => None,
+        }
+    }
+
     /// An id as the feed itself says it.
     fn id(self, text: &str) -> Option<String> {
         match self {
@@ -276,8 +301,7 @@ impl FeedKind {
 
 fn follower(config: &Config, feed: &FeedConfig, ids: Vec<String>) -> Result<Follower, Error> {
     let wrong = |rule: String| Error::new(FEEDS, format!("{}: {rule}", feed.name));
-    let is_http = !matches!(feed.kind, FeedKind::Chainlink | FeedKind::WebSocket);
-    if !feed.headers.is_empty() && !is_http {
+    if !feed.headers.is_empty() && feed.kind.shape().is_none() {
         return Err(wrong("headers are for feeds that are asked over HTTP".to_owned()));
     }
     if ids.is_empty() {
@@ -289,16 +313,9 @@ fn follower(config: &Config, feed: &FeedConfig, ids: Vec<String>) -> Result<Foll
         let made = HttpFeed::new(url, shape, headers(feed)?);
         Ok(Arc::new(made.map_err(|error| wrong(error.without_url().to_string()))?))
     };
-    let source: Arc<dyn Feed> = match feed.kind {
-        FeedKind::CoinGecko => asked(Shape::CoinGecko)?,
-        FeedKind::Binance => asked(Shape::Binance)?,
-        FeedKind::Pyth => asked(Shape::Pyth)?,
-        FeedKind::Http => asked(Shape::Plain)?,
-        FeedKind::WebSocket => {
-            let place = feed.url.as_deref().ok_or_else(|| wrong("url is missing".to_owned()))?;
-            Arc::new(StreamFeed::new(address(place, ["wss", "ws"]).map_err(wrong)?))
-        }
-        FeedKind::Chainlink => {
+    let source: Arc<dyn Feed> = match (feed.kind, feed.kind.shape()) {
+        (_, Some(shape)) => asked(shape)?,
+        (FeedKind::Chainlink, None) => {
             let chain = feed.chain_id.as_ref().ok_or_else(|| wrong("chain_id is missing".to_owned()))?;
             let is_it = |config: &&ChainConfig| config.common().chain_id == *chain;
             let Some(ChainConfig::Evm(evm)) = config.chains.iter().find(is_it) else {
@@ -306,7 +323,19 @@ fn follower(config: &Config, feed: &FeedConfig, ids: Vec<String>) -> Result<Foll
             };
             Arc::new(Chainlink::on(Node::connect(evm).map_err(|error| wrong(error.to_string()))?))
         }
+        (_, None) => {
+            let place = feed.url.as_deref().ok_or_else(|| wrong("url is missing".to_owned()))?;
+            Arc::new(StreamFeed::new(address(place, ["wss", "ws"]).map_err(wrong)?))
+        }
     };
+    if feed.chain_id.is_some() && feed.kind != FeedKind::Chainlink {
+        return Err(wrong("chain_id is for aggregators of Chainlink's".to_owned()));
+    }
+    if feed.url.is_some() && feed.kind == FeedKind::Chainlink {
+        return Err(wrong(
+            "url is not for aggregators of Chainlink's, which the chain's own nodes are asked for".to_owned(),
+        ));
+    }
     let pause = Duration::from_secs(feed.pause_seconds);
     Ok(Follower { name: feed.name.clone(), feed: source, ids, pause })
 }
@@ -314,13 +343,7 @@ fn follower(config: &Config, feed: &FeedConfig, ids: Vec<String>) -> Result<Foll
 /// An address of one of two schemes, the first of which is encrypted; the other is for this machine.
 fn address(text: &str, [safe, plain]: [&str; 2]) -> Result<Url, String> {
     let url = Url::parse(text).map_err(|error| format!("url: {error}"))?;
-    let is_here = match url.host() {
-        Some(Host::Ipv4(address)) => address.is_loopback(),
-        Some(Host::Ipv6(address)) => address.is_loopback(),
-        Some(Host::Domain(name)) => name == "localhost",
-        None => false,
-    };
-    match url.scheme() == safe || (url.scheme() == plain && is_here) {
+    match url.scheme() == safe || (url.scheme() == plain && is_loopback(&url)) {
         true => Ok(url),
         false => {
             Err(format!("url must be {safe}://, or {plain}:// of this machine: whoever is between says what you pay"))

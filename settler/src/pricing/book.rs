@@ -8,7 +8,7 @@ use std::{
 
 use chrono::Utc;
 use futures::future::join_all;
-use tokio::sync::watch;
+use tokio::{sync::watch, task::JoinSet};
 
 use events::{AssetId, time::Timestamp};
 
@@ -31,9 +31,13 @@ pub struct Book {
 }
 
 impl Book {
-    /// Notes what the feeds say, until it is dropped.
+    /// Notes what the feeds say, until it is dropped. Each is followed by a task of its own, so that one that says too much holds up nobody.
     async fn follow(&self) -> Infallible {
-        join_all(self.followers.iter().map(|follower| follower.follow(&self.board))).await;
+        let mut following = JoinSet::new();
+        for follower in self.followers.clone() {
+            let board = self.board.clone();
+            following.spawn(async move { follower.follow(&board).await });
+        }
         std::future::pending().await
     }
 

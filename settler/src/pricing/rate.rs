@@ -7,7 +7,7 @@ use ruint::aliases::{U256, U1024};
 use events::time::Timestamp;
 
 /// Basis points in the whole.
-const BASIS_POINTS: u64 = 10_000;
+pub(super) const BASIS_POINTS: u64 = 10_000;
 
 /// Exchange rate: units of the source asset for units of the destination asset, both smallest units.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use futures::future::join_all;
 use reqwest::{Client, redirect::Policy};
 use url::Url;
 
-use chains::diagnosis::Diagnosis;
+use chains::{diagnosis::Diagnosis, nodes::is_loopback};
 use events::event::VerifierRef;
 use net::origin::origin;
 
@@ -104,12 +104,7 @@ pub(super) async fn base_url(url: String) -> Vec<Diagnosis> {
         Ok(status) => Diagnosis::warning(&*subject, format!("answers {status} to /healthz"), remedy),
         Err(reason) => Diagnosis::warning(&*subject, reason, remedy),
     }];
-    let is_local = Url::parse(&url).is_ok_and(|url| match url.host() {
-        Some(url::Host::Ipv4(address)) => address.is_loopback(),
-        Some(url::Host::Ipv6(address)) => address.is_loopback(),
-        Some(url::Host::Domain(name)) => name == "localhost",
-        None => false,
-    });
+    let is_local = Url::parse(&url).is_ok_and(|url| is_loopback(&url));
     if !url.starts_with("https://") && !is_local {
         let remedy = "put a proxy with a certificate before the gateway, and write https:// in `base_url`";
         found.push(Diagnosis::warning(subject, "is plain http beyond this machine", remedy));

@@ -3,7 +3,7 @@
 import { keccak } from '../../../sdk/typescript/src/abi.js';
 import { batchRequest } from '../../../sdk/typescript/src/batches.js';
 import { hex } from '../../../sdk/typescript/src/bytes.js';
-import { GatewayError, VerificationError } from '../../../sdk/typescript/src/errors.js';
+import { VerificationError } from '../../../sdk/typescript/src/errors.js';
 import { type Batch, batchOf } from '../../../sdk/typescript/src/evm/batches.js';
 import { EVM_PERMIT2_BATCH } from '../../../sdk/typescript/src/schemes.js';
 import { orderRequest, spendOf } from '../../../sdk/typescript/src/spend.js';
@@ -18,7 +18,7 @@ import type {
 import { chainOf } from '../chains.js';
 import { gateway } from '../gateway.js';
 import { isPaidBy } from '../order.js';
-import { PaidElsewhere } from '../problems.js';
+import { isUnknownPayment, PaidElsewhere } from '../problems.js';
 import { fingerprintOf, type ListedPayment } from './list.js';
 import { keepBatch, type KeptBatch } from './store.js';
 
@@ -77,7 +77,7 @@ async function paysFor({ to, amount }: ListedPayment, paymentId: string): Promis
     const { entries } = await gateway.timeline(paymentId);
     return isPaidBy({ destinations: [to], amount: amount.toString() }, entries);
   } catch (error) {
-    if (error instanceof GatewayError && error.status === 404) return undefined;
+    if (isUnknownPayment(error)) return undefined;
     throw error;
   }
 }

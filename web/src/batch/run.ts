@@ -6,7 +6,7 @@ import { isResent, nextStep } from '../../../sdk/typescript/src/retry.js';
 import { pause, rfc3339 } from '../../../sdk/typescript/src/time.js';
 import type { PaymentBatchRequest, PaymentBatchResponse } from '../../../sdk/typescript/src/types.js';
 import { gateway } from '../gateway.js';
-import { WrongAnswer } from '../problems.js';
+import { isForeign, isUnknownPayment, WrongAnswer } from '../problems.js';
 import { isDue, isOver, isUnderWay, type KeptBatch, keepBatch, keptBatch, type Standing, standing } from './store.js';
 
 const QUOTE_SECONDS = 10;
@@ -88,7 +88,7 @@ async function handIn(batch: KeptBatch, signal: AbortSignal): Promise<HandedIn> 
       return { changed: new Map(batch.payments.filter(isDue).map(({ paymentId }) => [paymentId, is])), waitMs: error.retryAfterMs };
     }
     // What the gateway did not say itself refuses nothing.
-    if (!(error instanceof GatewayError) || error.code.startsWith('HTTP_')) throw error;
+    if (!(error instanceof GatewayError) || isForeign(error)) throw error;
     // A refusal may be that of a repetition: whether there are payments is read, not guessed.
     return settled(batch, refusalOf(error.code, error.message, nextStep(error) === 'resend-when-funded'), signal);
   }
@@ -141,8 +141,7 @@ async function read(paymentId: string, signal: AbortSignal): Promise<Standing | 
   try {
     return acceptedAs(await gateway.status(paymentId, { signal }));
   } catch (error) {
-    // A 404 of something in front of the gateway says nothing of a payment.
-    if (error instanceof GatewayError && error.code === 'PAYMENT_NOT_FOUND') return undefined;
+    if (isUnknownPayment(error)) return undefined;
     throw error;
   }
 }

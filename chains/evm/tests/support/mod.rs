@@ -291,14 +291,14 @@ impl World {
         Ok(Payment { spend, authorization, escrow, quote })
     }
 
-    /// Deposits and reserves, and lets it settle.
-    pub async fn secure(&self, payment: &Payment) -> Result<()> {
+    /// Deposits and reserves, and lets it settle; how much is in escrow, smallest unit.
+    pub async fn secure(&self, payment: &Payment) -> Result<u64> {
         use sagas::ports::{Chains, DepositState};
         let prepared = self.chains.prepare_deposit(&payment.deposit(), 1).await?;
         self.chains.broadcast(&prepared).await?;
         self.source.mine(1 + DEPTH).await?;
         match self.chains.deposit_state(&payment.deposit(), from_ref(&prepared)).await? {
-            DepositState::Secured(_) => Ok(()),
+            DepositState::Secured(secured) => Ok(secured.amount.get().to()),
             other => bail!("not secured: {other:?}"),
         }
     }

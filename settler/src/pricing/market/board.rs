@@ -11,14 +11,12 @@ use ruint::aliases::U256;
 use events::time::Timestamp;
 
 use super::{
-    super::rate::{Rate, Rates},
+    super::rate::{BASIS_POINTS, Rate, Rates},
     unit_price::UnitPrice,
 };
 
 /// How far the clock of a feed may be ahead of ours.
 const AHEAD_MAX: TimeDelta = TimeDelta::seconds(30);
-/// Basis points in the whole.
-const BASIS_POINTS: u64 = 10_000;
 
 /// What a feed calls an asset.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]

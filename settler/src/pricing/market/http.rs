@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use chrono::Utc;
 use reqwest::{Url, header::HeaderMap};
-use serde::Deserialize;
+use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Number, Value};
 
 use events::time::{Timestamp, from_unix_seconds};
@@ -94,19 +94,22 @@ impl Shape {
                 }
             }
             Self::Binance => {
-                for Ticker { symbol, price } in parsed::<Vec<Ticker>>(body)? {
+                for Ticker { symbol, price } in entries(parsed::<Vec<Value>>(body)?) {
                     said_of(&symbol, UnitPrice::parse(&price), Some(now), hear);
                 }
             }
             Self::Pyth => {
-                for Update { id, price } in parsed::<Updates>(body)?.parsed {
+                for Update { id, price } in entries(parsed::<Updates>(body)?.parsed) {
                     said_of(&id, price.certain(), from_unix_seconds(price.publish_time), hear);
                 }
             }
             Self::Plain => {
                 for (id, said) in parsed::<Plain>(body)?.prices {
-                    let at = said.time.map_or(Some(now), from_unix_seconds);
-                    said_of(&id, price_of(&said.price), at, hear);
+                    let at = match said.get("time") {
+                        None | Some(Value::Null) => Some(now),
+                        Some(time) => time.as_u64().and_then(from_unix_seconds),
+                    };
+                    said_of(&id, said.get("price").and_then(price_of), at, hear);
                 }
             }
         }
@@ -122,7 +125,7 @@ struct Ticker {
 
 #[derive(Deserialize)]
 struct Updates {
-    parsed: Vec<Update>,
+    parsed: Vec<Value>,
 }
 
 #[derive(Deserialize)]
@@ -149,19 +152,17 @@ impl PythPrice {
 
 #[derive(Deserialize)]
 struct Plain {
-    prices: std::collections::BTreeMap<String, PlainPrice>,
-}
-
-#[derive(Deserialize)]
-struct PlainPrice {
-    price: Value,
-    #[serde(default)]
-    time: Option<u64>,
+    prices: Map<String, Value>,
 }
 
 fn parsed<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, FeedError> {
     let unusable = |error: serde_json::Error| error.to_string().chars().take(SAID_CHARS_MAX).collect();
     serde_json::from_slice(body).map_err(|error| FeedError::Unusable(unusable(error)))
+}
+
+/// Those of the entries that are what they should be: one that is not spoils no other.
+fn entries<T: DeserializeOwned>(all: Vec<Value>) -> impl Iterator<Item = T> {
+    all.into_iter().filter_map(|entry| serde_json::from_value(entry).ok())
 }
 
 fn said_of(id: &str, price: Option<UnitPrice>, at: Option<Timestamp>, hear: Hear<'_>) {
@@ -284,6 +285,13 @@ mod tests {
         for price in ["null", "-1", "0", "\"1e9\"", "[]", "1e300", "\"\"", "true"] {
             let body = format!(r#"{{"prices":{{"ETH":{{"price":{price}}}}}}}"#);
             assert_eq!(heard(Shape::Plain, &body).unwrap(), [], "{price}");
+        }
+        let beside = [
+            (Shape::Plain, r#"{"prices":{"A":7,"B":{},"C":{"price":"1","time":-1},"ETH":{"price":"2"}}}"#),
+            (Shape::Binance, r#"[7,{"symbol":"A"},{"symbol":"ETH","price":"2"}]"#),
+        ];
+        for (shape, body) in beside {
+            assert_eq!(heard(shape, body).unwrap(), one("ETH", 2_000_000_000_000_000_000, NOW), "{body}");
         }
         let far = r#"{"prices":{"ETH":{"price":1,"time":18446744073709551615}}}"#;
         assert_eq!(heard(Shape::Plain, far).unwrap(), []);

@@ -7,7 +7,7 @@ use chrono::Utc;
 use futures::{SinkExt, StreamExt};
 use reqwest::Url;
 use serde_json::json;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 use tokio_rustls::rustls::crypto::aws_lc_rs;
 use tokio_tungstenite::{
     connect_async_with_config,
@@ -21,7 +21,7 @@ use super::{
 
 /// How long connecting may take.
 const CONNECT_MAX: Duration = Duration::from_secs(10);
-/// How long nothing may be said, pings included.
+/// How long no price may be said. A connection that is up and says none is none.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
 /// The longest message.
 const MESSAGE_BYTES_MAX: usize = 64 * 1024;
@@ -52,10 +52,17 @@ impl Feed for StreamFeed {
         let connecting = connect_async_with_config(self.url.as_str(), Some(limits), true);
         let (mut socket, _) = timeout(CONNECT_MAX, connecting).await.map_err(late)?.map_err(broken)?;
         socket.send(Message::text(json!({"ids": ids}).to_string())).await.map_err(broken)?;
+        let mut silent_at = Instant::now() + SILENCE_MAX;
         loop {
-            let said = timeout(SILENCE_MAX, socket.next()).await.ok().flatten().ok_or(FeedError::Ended)?;
+            let said = timeout_at(silent_at, socket.next()).await.ok().flatten().ok_or(FeedError::Ended)?;
             match said.map_err(broken)? {
-                Message::Text(text) => Shape::Plain.read(text.as_bytes(), Utc::now(), hear)?,
+                Message::Text(text) => {
+                    let mut hear = |id: &str, observation| {
+                        silent_at = Instant::now() + SILENCE_MAX;
+                        hear(id, observation);
+                    };
+                    Shape::Plain.read(text.as_bytes(), Utc::now(), &mut hear)?;
+                }
                 Message::Close(_) => return Err(FeedError::Ended),
                 _ => {}
             }
