@@ -125,7 +125,7 @@ async fn what_the_pages_are_made_of_does_as_it_says() -> Result<()> {
         "entrances.parts.test.mjs",
         "entrances.test.mjs",
     ]);
-    passed(command, 45).await
+    passed(command, 56).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
